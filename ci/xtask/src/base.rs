@@ -38,15 +38,23 @@ pub trait Base {
 
 /// crates.io, through cargo: it downloads what is missing and verifies each
 /// archive against the checksum in `ci/upstream/Cargo.lock`.
-pub struct Registry;
+pub struct Registry {
+    /// Whether the lock file decides; it does but when it is made anew.
+    pub locked: bool,
+}
+
+/// The registry as `ci/upstream/Cargo.lock` pins it.
+pub const REGISTRY: Registry = Registry { locked: true };
 
 impl Base for Registry {
     fn sources(&self, project: &Project) -> Result<BTreeMap<String, PathBuf>> {
         let manifest = project.upstream().join("Cargo.toml");
         let pinned = pinned_crates(&manifest)?;
+        let locked = self.locked.then_some("--locked");
         let fetch = Command::new(cargo())
-            .args(["fetch", "--locked", "--manifest-path"])
+            .args(["fetch", "--manifest-path"])
             .arg(&manifest)
+            .args(locked)
             .status()
             .context("cargo could not be started")?;
         if !fetch.success() {
@@ -96,8 +104,9 @@ pub fn pinned_crates(manifest: &Path) -> Result<Vec<String>> {
     let document: DocumentMut = text
         .parse()
         .with_context(|| format!("{} is not TOML", manifest.display()))?;
-    let dependencies = document["dependencies"]
-        .as_table()
+    let dependencies = document
+        .get("dependencies")
+        .and_then(Item::as_table)
         .with_context(|| format!("{} has no [dependencies]", manifest.display()))?;
     let wanted = format!("={BASE_VERSION}");
     dependencies

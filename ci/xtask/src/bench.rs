@@ -47,18 +47,23 @@ pub fn bench(project: &Project, options: &Options) -> Result<i32> {
             against_stage(project, &git, stage)?
         }
     };
-    let mut command = toolchain::cargo(project)?;
-    command
-        .env("CARGO_TARGET_DIR", project.target().join("bench"))
-        .arg("run")
-        .arg("--manifest-path")
-        .arg(manifest)
-        .args(["--profile", if options.quick { "quick" } else { "release" }]);
-    if options.base.is_none() {
-        command.arg("--locked");
+    let cargo = |verb: &str| -> Result<std::process::Command> {
+        let mut command = toolchain::cargo(project)?;
+        command
+            .env("CARGO_TARGET_DIR", project.target().join("bench"))
+            .args([verb, "--manifest-path"])
+            .arg(&manifest)
+            .args(["--profile", if options.quick { "quick" } else { "release" }])
+            // A copy with another base has another lock file.
+            .args(options.base.is_none().then_some("--locked"));
+        Ok(command)
+    };
+    // Built first, so that its own failure is not taken for the benchmark's.
+    if !cargo("build")?.status()?.success() {
+        bail!("the benchmark does not build (cargo's message is above)");
     }
-    let status = command
-        .arg("--")
+    let status = cargo("run")?
+        .args(["--quiet", "--"])
         .args(args)
         .current_dir(std::env::current_dir()?)
         .status()
@@ -85,17 +90,13 @@ fn against_stage(project: &Project, git: &Git, stage: &str) -> Result<PathBuf> {
     fs::create_dir_all(&copy)?;
     fs_extra::dir::copy(project.bench(), &copy, &options)?;
     let tree = project.target().join("bench-tree");
-    git.run(["worktree", "prune"])?;
-    if tree.exists() {
-        Git::at(&tree).run(["checkout", "--quiet", "--detach", &commit])?;
-    } else {
-        let path = tree.to_string_lossy().into_owned();
-        git.run(["worktree", "add", "--quiet", "--detach", &path, &commit])?;
-    }
+    git.worktree(&tree, &commit)?;
     let manifest = copy.join("Cargo.toml");
     let mut document: DocumentMut = fs::read_to_string(&manifest)?.parse()?;
-    let stock = document["dependencies"]["stock"]
-        .as_table_like_mut()
+    let stock = document
+        .get_mut("dependencies")
+        .and_then(|d| d.get_mut("stock"))
+        .and_then(|s| s.as_table_like_mut())
         .context("ci/bench/Cargo.toml has no dependency stock")?;
     stock.remove("version");
     stock.insert("path", value("../bench-tree/datafusion/core"));

@@ -27,7 +27,7 @@ use crate::base;
 use crate::dist::MARKER;
 use crate::git::Git;
 use crate::project::{BASE_VERSION, Project};
-use crate::series::UPSTREAM;
+use crate::series::UPSTREAM_REF;
 use crate::ui;
 
 /// Prints where each DataFusion crate of the project at `path` comes from.
@@ -55,7 +55,7 @@ pub fn doctor(project: &Project, path: &Path) -> Result<bool> {
         }
     }
     if found.is_empty() {
-        println!("{} does not depend on DataFusion", manifest.display());
+        say!("{} does not depend on DataFusion", manifest.display());
         return Ok(false);
     }
 
@@ -81,31 +81,31 @@ pub fn doctor(project: &Project, path: &Path) -> Result<bool> {
             }
         }
     }
-    println!("{table}");
+    say!("{table}");
     let total: usize = found.values().map(Vec::len).sum();
     if stock.is_empty() {
-        println!("all {total} DataFusion crates come from the fork");
+        say!("all {total} DataFusion crates come from the fork");
         return Ok(true);
     }
-    println!(
+    say!(
         "{} of {total} DataFusion crates do not come from the fork:",
         stock.len()
     );
     if stock.iter().any(|(_, version)| version != BASE_VERSION) {
-        println!(
+        say!(
             "* [patch.crates-io] offers {BASE_VERSION}, and cargo prefers a newer version that fits: \
              pin `datafusion = \"={BASE_VERSION}\"` and run \
              `cargo update -p datafusion --precise {BASE_VERSION}` (likewise for the crates above)."
         );
     }
     if stock.iter().any(|(_, version)| version == BASE_VERSION) {
-        println!(
+        say!(
             "* crates of version {BASE_VERSION} from another place lack a line in the [patch.crates-io] of the \
              workspace's root manifest (cargo ignores the block elsewhere); README.md has the whole block."
         );
     }
     if !twice.is_empty() {
-        println!(
+        say!(
             "* {} is linked twice; types of one copy do not fit the other.",
             twice.join(", ")
         );
@@ -123,7 +123,9 @@ fn fork_tree(package: &Package) -> Option<PathBuf> {
         .split('/')
         .count();
     let root = folder.ancestors().nth(depth)?;
+    // The tree that `vendor` makes, unless it shows the base without patches.
+    let git = Git::at(root);
     let vendored = root.join(".git").exists()
-        && matches!(Git::at(root).commit(UPSTREAM), Ok(Some(_)));
+        && matches!(git.commit(UPSTREAM_REF), Ok(Some(base)) if git.head().is_ok_and(|h| h != base));
     (root.join(MARKER).exists() || vendored).then(|| root.to_path_buf())
 }

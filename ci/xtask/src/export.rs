@@ -26,26 +26,35 @@ use walkdir::WalkDir;
 
 use crate::git::Git;
 use crate::project::Project;
-use crate::series::{self, BRANCH, UPSTREAM};
+use crate::series::{self, BRANCH, Series, UPSTREAM_REF};
 
 /// What an export writes: path below the project's root to content.
 type Files = BTreeMap<PathBuf, Vec<u8>>;
 
 /// Writes the series. Returns the files that changed.
-pub fn export(project: &Project) -> Result<Vec<PathBuf>> {
+///
+/// A patch file that was never applied here (pulled, or edited by hand) would
+/// be lost; this is an error unless `force` is set.
+pub fn export(project: &Project, force: bool) -> Result<Vec<PathBuf>> {
+    let _lock = project.lock()?;
     let git = exportable(project)?;
+    if !force {
+        refuse_unapplied(project, &git)?;
+    }
     let wanted = render(&git)?;
     let present = present(project)?;
     let mut changed = vec![];
     for path in present.keys().filter(|p| !wanted.contains_key(*p)) {
-        fs::remove_file(project.root().join(path))?;
+        fs::remove_file(project.root().join(path))
+            .with_context(|| format!("cannot remove {}", path.display()))?;
         changed.push(path.clone());
     }
     for (path, content) in &wanted {
         if present.get(path) != Some(content) {
             let file = project.root().join(path);
-            fs::create_dir_all(file.parent().context("a file without a folder")?)?;
-            fs::write(file, content)?;
+            fs::create_dir_all(file.parent().context("a file without a folder")?)
+                .and_then(|()| fs::write(&file, content))
+                .with_context(|| format!("cannot write {}", path.display()))?;
             changed.push(path.clone());
         }
     }
@@ -75,6 +84,26 @@ pub fn check(project: &Project) -> Result<Vec<String>> {
     Ok(differences)
 }
 
+fn refuse_unapplied(project: &Project, git: &Git) -> Result<()> {
+    let mut unapplied = vec![];
+    for patch in Series::read(project)?.patches() {
+        if series::applied(git, &patch.key)?.is_none() {
+            unapplied.push(format!("  {}", project.display(&patch.path)));
+        }
+    }
+    if !unapplied.is_empty() {
+        bail!(
+            "these patch files, or ones before them, were never applied in crates/, and an export would \
+             replace them; nothing was changed:\n{}\n\
+             If they were pulled: run `cargo xtask vendor --force`, which keeps your commits under a backup \
+             ref and applies them, and cherry-pick yours. If they were edited by hand, or the commits in \
+             crates/ replace them: `cargo xtask export --force`.",
+            unapplied.join("\n")
+        );
+    }
+    Ok(())
+}
+
 fn exportable(project: &Project) -> Result<Git> {
     let git = series::open(project)?;
     if let Some(busy) = git.in_progress() {
@@ -99,7 +128,7 @@ fn exportable(project: &Project) -> Result<Git> {
 
 fn render(git: &Git) -> Result<Files> {
     let mut files = Files::new();
-    let mut from = UPSTREAM.to_string();
+    let mut from = UPSTREAM_REF.to_string();
     for (stage, commits) in series::committed(git)? {
         for commit in &commits {
             lint(git, &commit.hash)?;
@@ -109,10 +138,6 @@ fn render(git: &Git) -> Result<Files> {
         let range = format!("{from}..{}", last.hash);
         let output = folder.path().to_string_lossy().into_owned();
         git.run([
-            "-c",
-            "diff.renames=true",
-            "-c",
-            "diff.algorithm=myers",
             "format-patch",
             "--quiet",
             "--keep-subject",
@@ -133,21 +158,31 @@ fn render(git: &Git) -> Result<Files> {
         }
         from = last.hash.clone();
     }
-    for path in git.lines([
+    let range = format!("{UPSTREAM_REF}..HEAD");
+    let added = git.read([
         "diff",
+        "-z",
+        "--no-renames",
         "--diff-filter=A",
         "--name-only",
-        &format!("{UPSTREAM}..HEAD"),
+        &range,
         "--",
         "*.slt",
-    ])? {
-        let name = Path::new(&path)
+    ])?;
+    for path in added.split('\0').filter(|p| !p.is_empty()) {
+        let name = Path::new(path)
             .file_name()
             .context("a file without a name")?;
         let to = Path::new("test_files").join(name);
         let blob = git.output(["cat-file", "blob", &format!("HEAD:{path}")])?;
+        if !blob.status.success() {
+            bail!("git cannot read {path} of HEAD in crates/");
+        }
         if files.insert(to, blob.stdout).is_some() {
-            bail!("two .slt files of the series are called {}", name.display());
+            bail!(
+                "two .slt files of the series are called {}; test_files/ has room for one: rename one",
+                name.display()
+            );
         }
     }
     Ok(files)
@@ -180,8 +215,35 @@ fn lint(git: &Git, commit: &str) -> Result<()> {
             n => faults.push(format!("it has {n} `{name}:` trailers instead of one")),
         }
     }
-    let whitespace =
-        git.output(["diff-tree", "--check", "--no-commit-id", "-r", commit])?;
+    // `git am` ends a message at such a line, or takes it for the diff.
+    let ends = |l: &&str| {
+        *l == "---"
+            || ["diff -", "Index: ", "--- "]
+                .iter()
+                .any(|p| l.starts_with(p))
+    };
+    if let Some(line) = message.lines().find(ends) {
+        faults.push(format!(
+            "`git am` would take this line of the message for the diff: {line}"
+        ));
+    }
+    if git
+        .read(["diff-tree", "--no-commit-id", "--name-only", "-r", commit])?
+        .is_empty()
+    {
+        faults.push("it changes nothing, and no patch can hold that".to_string());
+    }
+    // Expected rows in .slt files may end in blanks.
+    let whitespace = git.output([
+        "diff-tree",
+        "--check",
+        "--no-commit-id",
+        "-r",
+        commit,
+        "--",
+        ".",
+        ":!*.slt",
+    ])?;
     if !whitespace.status.success() {
         faults.push(format!(
             "it adds faulty white space:\n{}",
@@ -222,7 +284,7 @@ fn present(project: &Project) -> Result<Files> {
 /// Marks the commits as exported and puts the stage tags where they were found.
 fn record(project: &Project, git: &Git) -> Result<()> {
     let stages = series::committed(git)?;
-    let series = series::Series::read(project)?;
+    let series = Series::read(project)?;
     let commits: Vec<_> = stages.iter().flat_map(|(_, c)| c).collect();
     let patches: Vec<_> = series.patches().collect();
     if commits.len() != patches.len() {
@@ -240,5 +302,5 @@ fn record(project: &Project, git: &Git) -> Result<()> {
             git.run(["tag", "--force", stage, &last.hash])?;
         }
     }
-    Ok(())
+    series::record_head(git)
 }

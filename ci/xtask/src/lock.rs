@@ -29,7 +29,7 @@ use anyhow::{Context, Result, bail};
 use cargo_metadata::MetadataCommand;
 use toml_edit::{DocumentMut, Table};
 
-use crate::base::Base;
+use crate::base::{Base, Registry};
 use crate::project::Project;
 
 /// Name and version.
@@ -42,9 +42,13 @@ struct Locked {
     dependencies: BTreeSet<String>,
 }
 
-/// Writes `Cargo.lock` and `ci/upstream/Cargo.lock`. Returns how many packages
-/// the shipped lock files name.
-pub fn lock(project: &Project, base: &dyn Base) -> Result<usize> {
+/// Writes the lock files of the vendored workspace and of what is built beside
+/// it. Returns how many packages the shipped lock files name.
+///
+/// The vendored workspace can be locked only when `crates/` holds the base that
+/// `ci/upstream` names; before that only `ci/upstream/Cargo.lock` is written.
+pub fn lock(project: &Project) -> Result<usize> {
+    let base = Registry { locked: false };
     let mut packages = BTreeMap::new();
     for (name, folder) in base.sources(project)? {
         let file = folder.join("Cargo.lock");
@@ -54,7 +58,19 @@ pub fn lock(project: &Project, base: &dyn Base) -> Result<usize> {
             .with_context(|| format!("in the lock file of {name}"))?;
     }
     let text = render(&packages);
-    for folder in [project.root().to_path_buf(), project.upstream()] {
+    for folder in [
+        project.upstream(),
+        project.root().to_path_buf(),
+        project.drop_in(),
+        project.bench(),
+    ] {
+        if folder != project.upstream() && !project.crates().exists() {
+            eprintln!(
+                "only ci/upstream/Cargo.lock was written: there is no crates/ yet; run \
+                 `cargo xtask vendor --upstream`, then `cargo xtask lock` again"
+            );
+            break;
+        }
         complete(&folder, &text)?;
     }
     Ok(packages.len())
@@ -62,8 +78,9 @@ pub fn lock(project: &Project, base: &dyn Base) -> Result<usize> {
 
 fn merge(text: &str, packages: &mut BTreeMap<Key, Locked>) -> Result<()> {
     let document: DocumentMut = text.parse()?;
-    let tables: Vec<&Table> = document["package"]
-        .as_array_of_tables()
+    let tables: Vec<&Table> = document
+        .get("package")
+        .and_then(|p| p.as_array_of_tables())
         .context("no [[package]]")?
         .iter()
         .collect();
@@ -136,16 +153,18 @@ fn render(packages: &BTreeMap<Key, Locked>) -> String {
 
 /// Lets cargo add what `text` lacks and bring it into its own form.
 fn complete(folder: &Path, text: &str) -> Result<()> {
-    fs::write(folder.join("Cargo.lock"), text)?;
-    MetadataCommand::new()
+    let file = folder.join("Cargo.lock");
+    let old = fs::read(&file).ok();
+    fs::write(&file, text)?;
+    let completed = MetadataCommand::new()
         .manifest_path(folder.join("Cargo.toml"))
-        .exec()
-        .with_context(|| {
-            format!(
-                "cargo cannot complete {}",
-                folder.join("Cargo.lock").display()
-            )
-        })?;
+        .exec();
+    if let (Err(_), Some(old)) = (&completed, old) {
+        fs::write(&file, old)?;
+    }
+    completed.with_context(|| {
+        format!("cargo cannot complete {}; it is as it was", file.display())
+    })?;
     Ok(())
 }
 

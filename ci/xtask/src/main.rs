@@ -21,6 +21,9 @@
 //! series is, [`vendor`] and [`export`] go from files to commits and back, and
 //! [`test`] runs the suites.
 
+#[macro_use]
+mod ui;
+
 mod base;
 mod bench;
 mod dist;
@@ -34,7 +37,6 @@ mod status;
 mod test;
 mod testdata;
 mod toolchain;
-mod ui;
 mod vendor;
 
 #[cfg(test)]
@@ -43,10 +45,10 @@ mod tests;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
 
-use crate::base::Registry;
+use crate::base::REGISTRY;
 use crate::project::Project;
 use crate::test::Suite;
 use crate::vendor::{Done, Until};
@@ -55,7 +57,7 @@ use crate::vendor::{Done, Until};
 ///
 /// Exit status: 0 success; 1 a test failed, a check found a difference or a
 /// measured entry is over; 2 the command could not do its work (the message
-/// says why and what to do).
+/// says why and what to do). `sql` passes on the status of datafusion-cli.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", version)]
 struct Cli {
@@ -85,6 +87,9 @@ enum Subcommands {
         /// Write nothing; fail if an export would change a file
         #[arg(long)]
         check: bool,
+        /// Replace patch files that were never applied in crates/ (pulled, or edited by hand)
+        #[arg(long, conflicts_with = "check")]
+        force: bool,
     },
     /// Show what is applied, what is not committed and what is not exported
     Status,
@@ -97,7 +102,7 @@ enum Subcommands {
     },
     /// Make the lock files anew from those that the crates ship (for a new base)
     Lock,
-    /// Run the patched datafusion-cli
+    /// Run the patched datafusion-cli (`sql -- --help` shows its own options)
     Sql {
         /// Optimised; builds for a long time the first time
         #[arg(long)]
@@ -174,57 +179,64 @@ fn run(cli: Cli) -> Result<ExitCode> {
                 None if upstream => Until::Upstream,
                 None => Until::End,
             };
-            match vendor::vendor(&project, &Registry, &until, force)? {
-                Done::UpToDate => println!("crates/ is up to date"),
-                Done::Moved => println!("crates/ is ready"),
+            match vendor::vendor(&project, &REGISTRY, &until, force)? {
+                Done::UpToDate => say!("crates/ is up to date"),
+                Done::Moved => say!("crates/ is ready"),
             }
             Ok(ExitCode::SUCCESS)
         }
-        Subcommands::Export { check: true } => {
+        Subcommands::Export { check: true, .. } => {
             let differences = export::check(&project)?;
             for line in &differences {
-                println!("{line}");
+                say!("{line}");
             }
             if differences.is_empty() {
-                println!("patches/ and test_files/ are what crates/ holds");
+                say!("patches/ and test_files/ are what crates/ holds");
             } else {
-                println!("run `cargo xtask export`");
+                say!("run `cargo xtask export`");
             }
             Ok(code(differences.is_empty()))
         }
-        Subcommands::Export { check: false } => {
-            let changed = export::export(&project)?;
+        Subcommands::Export { force, .. } => {
+            let changed = export::export(&project, force)?;
             for path in &changed {
-                println!("{}", path.display());
+                say!("{}", path.display());
             }
-            println!("{} files changed", changed.len());
+            say!("{} files changed", changed.len());
             Ok(ExitCode::SUCCESS)
         }
         Subcommands::Status => status::status(&project).map(|()| ExitCode::SUCCESS),
         Subcommands::Dist => {
             let archive = dist::dist(&project)?;
-            println!("{}", project.display(&archive));
+            say!("{}", project.display(&archive));
             Ok(ExitCode::SUCCESS)
         }
         Subcommands::Doctor { path } => doctor::doctor(&project, &path).map(code),
         Subcommands::Lock => {
-            let packages = lock::lock(&project, &Registry)?;
-            println!("{packages} packages as in the lock files that the crates ship");
+            let packages = lock::lock(&project)?;
+            say!("{packages} packages as in the lock files that the crates ship");
             Ok(ExitCode::SUCCESS)
         }
         Subcommands::Sql { release, args } => {
-            vendor::ensure(&project, &Registry)?;
-            let mut command = toolchain::cargo(&project)?;
-            command
-                .current_dir(std::env::current_dir()?)
-                .args(["run", "--locked", "--package", "datafusion-cli"])
-                .arg("--manifest-path")
-                .arg(project.root().join("Cargo.toml"));
-            if release {
-                command.arg("--release");
+            vendor::ensure(&project, &REGISTRY)?;
+            let cargo = |verb: &str| -> Result<std::process::Command> {
+                let mut command = toolchain::cargo(&project)?;
+                command
+                    .current_dir(std::env::current_dir()?)
+                    .args([verb, "--locked", "--package", "datafusion-cli"])
+                    .args(["--bin", "datafusion-cli", "--manifest-path"])
+                    .arg(project.root().join("Cargo.toml"))
+                    .args(release.then_some("--release"));
+                Ok(command)
+            };
+            // Built first, so that its own failure is not taken for the program's.
+            if !cargo("build")?.status()?.success() {
+                bail!(
+                    "the patched datafusion-cli does not build (cargo's message is above)"
+                );
             }
-            let status = command
-                .arg("--")
+            let status = cargo("run")?
+                .args(["--quiet", "--"])
                 .args(args)
                 .status()
                 .context("cargo could not be started")?;
@@ -245,7 +257,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
             test::test(&project, &options).map(code)
         }
         Subcommands::Bench { base, quick, args } => {
-            vendor::ensure(&project, &Registry)?;
+            vendor::ensure(&project, &REGISTRY)?;
             let options = bench::Options { base, quick, args };
             let status = bench::bench(&project, &options)?;
             Ok(ExitCode::from(status as u8))

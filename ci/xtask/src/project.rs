@@ -17,9 +17,10 @@
 
 //! Where things are: the paths of the project and the facts about its base.
 
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 /// The release of DataFusion that the series applies to. The crates, their
 /// versions and checksums are pinned in `ci/upstream`.
@@ -84,6 +85,24 @@ impl Project {
     /// Everything that is made and can be made again.
     pub fn target(&self) -> PathBuf {
         self.root.join("target")
+    }
+
+    /// Keeps a second run of the tool from changing `crates/` or `patches/` at
+    /// the same time. Released when the file is dropped, also by a crash.
+    pub fn lock(&self) -> Result<File> {
+        let path = self.target().join("xtask.lock");
+        fs::create_dir_all(self.target())
+            .and_then(|()| File::create(&path))
+            .with_context(|| format!("cannot write {}", self.display(&path)))
+            .and_then(|file| match file.try_lock() {
+                Ok(()) => Ok(file),
+                Err(TryLockError::WouldBlock) => bail!(
+                    "another `cargo xtask` is changing crates/ or patches/; wait for it to end"
+                ),
+                Err(TryLockError::Error(error)) => {
+                    Err(error).with_context(|| format!("cannot lock {}", self.display(&path)))
+                }
+            })
     }
 
     /// `path` as a person would write it: relative to the project's root.

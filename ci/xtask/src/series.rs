@@ -41,6 +41,10 @@ pub const BRANCH: &str = "series";
 pub const UPSTREAM: &str = "upstream";
 /// Prefix of the refs that hold commits which are in `patches/`.
 pub const APPLIED: &str = "refs/xtask/applied/";
+/// Where the last vendor or export left HEAD.
+const LEFT_OFF: &str = "refs/xtask/left-off";
+/// [`UPSTREAM`] in full: a branch or a remote may have the same short name.
+pub const UPSTREAM_REF: &str = "refs/tags/upstream";
 
 /// One patch file.
 #[derive(Debug, Clone)]
@@ -68,14 +72,13 @@ impl Series {
     /// Reads `patches/`. A name that would not sort as meant, a gap in the
     /// numbers or a file that is no patch is an error.
     pub fn read(project: &Project) -> Result<Self> {
-        let stage_name = Regex::new(r"^\d\d[a-z]?-[a-z0-9-]+$")?;
         let patch_name = Regex::new(r"^(\d{4})-[^/]+\.patch$")?;
         let root = project.patches();
         let mut key = base_key();
         let mut stages = vec![];
         for folder in sorted(&root)? {
             let name = file_name(&folder);
-            if !folder.is_dir() || !stage_name.is_match(&name) {
+            if !folder.is_dir() || !is_stage_name(&name) {
                 bail!(
                     "{} is not a stage: stages are folders named like 01-groundwork",
                     project.display(&folder)
@@ -99,6 +102,7 @@ impl Series {
                 }
                 let bytes = fs::read(&file)
                     .with_context(|| format!("cannot read {}", project.display(&file)))?;
+                well_formed(&bytes).with_context(|| project.display(&file))?;
                 key = next_key(&key, &bytes);
                 patches.push(Patch {
                     subject: subject(&bytes),
@@ -153,16 +157,44 @@ pub fn applied(git: &Git, key: &str) -> Result<Option<String>> {
     git.commit(&format!("{APPLIED}{key}"))
 }
 
-/// Commits of HEAD that no patch file describes, newest first, as `hash subject`.
+/// Commits of HEAD or of the branch that were never exported, newest first, as
+/// `hash subject`. No ref of this tool holds these.
 pub fn unexported(git: &Git) -> Result<Vec<String>> {
-    git.lines([
-        "log",
-        "--format=%h %s",
-        "HEAD",
-        "--not",
-        UPSTREAM,
-        &format!("--glob={APPLIED}*"),
-    ])
+    let branch = format!("refs/heads/{BRANCH}");
+    let mut args = vec!["log", "--format=%h %s", "HEAD"];
+    if git.commit(&branch)?.is_some() {
+        args.push(&branch);
+    }
+    let glob = format!("--glob={APPLIED}*");
+    args.extend(["--not", UPSTREAM_REF, &glob]);
+    git.lines(args)
+}
+
+/// Commits of HEAD that were exported once and are in no patch file of `series`
+/// now: another branch of the project is checked out, or an export was undone.
+/// They stay held by their refs.
+pub fn superseded(git: &Git, series: &Series) -> Result<Vec<String>> {
+    let mut args = vec!["log", "--format=%h %s", "HEAD", "--not", UPSTREAM_REF]
+        .into_iter()
+        .map(str::to_string)
+        .collect::<Vec<_>>();
+    for patch in series.patches() {
+        args.extend(applied(git, &patch.key)?);
+    }
+    let fresh = unexported(git)?;
+    let mut commits = git.lines(args)?;
+    commits.retain(|commit| !fresh.contains(commit));
+    Ok(commits)
+}
+
+/// Remembers HEAD as the place where the tool left off.
+pub fn record_head(git: &Git) -> Result<()> {
+    git.run(["update-ref", LEFT_OFF, "HEAD"])
+}
+
+/// Whether HEAD is where the tool left off: nobody moved it since.
+pub fn at_recorded_head(git: &Git) -> Result<bool> {
+    Ok(git.commit(LEFT_OFF)? == Some(git.head()?))
 }
 
 /// A commit of the series, with what a rewrite by rebase leaves alone.
@@ -213,7 +245,7 @@ impl Commit {
 /// A tag on a commit that a rebase replaced counts for its replacement.
 /// Commits after the last tag belong to the last stage.
 pub fn committed(git: &Git) -> Result<Vec<(String, Vec<Commit>)>> {
-    let range = format!("{UPSTREAM}..HEAD");
+    let range = format!("{UPSTREAM_REF}..HEAD");
     if !git
         .lines(["rev-list", "--min-parents=2", &range])?
         .is_empty()
@@ -223,19 +255,23 @@ pub fn committed(git: &Git) -> Result<Vec<(String, Vec<Commit>)>> {
         );
     }
     let commits = Commit::read(git, &[&range])?;
-    let stage_name = Regex::new(r"^\d\d[a-z]?-[a-z0-9-]+$")?;
+    // A part of the series is checked out: tags of later stages are no concern.
+    let detached = git.read(["branch", "--show-current"])?.is_empty();
     let mut ends = vec![];
     for tag in git.lines(["tag", "--list"])? {
-        if !stage_name.is_match(&tag) {
+        if !is_stage_name(&tag) {
             continue;
         }
         let hash = git
-            .commit(&tag)?
+            .commit(&format!("refs/tags/{tag}"))?
             .with_context(|| format!("tag {tag} names no commit"))?;
         let mut position = commits.iter().position(|c| c.hash == hash);
         if position.is_none() {
             let old = Commit::read(git, &["-1", &hash])?.remove(0);
             position = commits.iter().rposition(|c| c.is_rewrite_of(&old));
+            if position.is_none() && detached {
+                continue;
+            }
             if position.is_none() {
                 bail!(
                     "tag {tag} (\"{}\") is not on branch {BRANCH}, nor is a rewritten form of its commit.\n\
@@ -264,7 +300,8 @@ pub fn committed(git: &Git) -> Result<Vec<(String, Vec<Commit>)>> {
         };
         if end <= start && index > 0 {
             bail!(
-                "the tags of {} and {tag} are in the wrong order",
+                "the tags {} and {tag} are in the wrong order: each belongs on the last commit of \
+                 its stage. Move one: git -C crates tag -f {tag} COMMIT",
                 ends[index - 1].0
             );
         }
@@ -274,6 +311,12 @@ pub fn committed(git: &Git) -> Result<Vec<(String, Vec<Commit>)>> {
     Ok(stages)
 }
 
+/// Whether `name` is the name of a stage's folder, and so of its tag.
+pub fn is_stage_name(name: &str) -> bool {
+    let stage = Regex::new(r"^\d\d[a-z]?-[a-z0-9-]+$").expect("a constant expression");
+    stage.is_match(name)
+}
+
 /// Refuses a `crates/` that `vendor` did not make.
 pub fn open(project: &Project) -> Result<Git> {
     let dir = project.crates();
@@ -281,13 +324,32 @@ pub fn open(project: &Project) -> Result<Git> {
         bail!("there is no crates/ yet: run `cargo xtask vendor`");
     }
     let git = Git::at(&dir);
-    if !dir.join(".git").exists() || git.commit(UPSTREAM)?.is_none() {
+    if !dir.join(".git").exists() || git.commit(UPSTREAM_REF)?.is_none() {
         bail!(
             "crates/ is not a tree that `cargo xtask vendor` finished (no git tag {UPSTREAM} in it).\n\
              If nothing in it is yours, remove it; `cargo xtask vendor --force` moves it aside and starts anew."
         );
     }
     Ok(git)
+}
+
+/// Refuses a file that `git am` would skip or misread.
+fn well_formed(patch: &[u8]) -> Result<()> {
+    if !patch.starts_with(b"From ") {
+        bail!(
+            "not a patch in git's mail format (it is empty, or its first line is not `From COMMIT ...`)"
+        );
+    }
+    if patch.windows(2).take(64).any(|pair| pair == b"\r\n") {
+        bail!(
+            "it has CRLF line ends: git changed it on checkout. Clone with `-c core.autocrlf=false`, \
+             or run `git checkout -- patches` after `git config core.autocrlf false`"
+        );
+    }
+    if !String::from_utf8_lossy(patch).contains("\ndiff --git ") {
+        bail!("a patch without a diff (was it cut off?)");
+    }
+    Ok(())
 }
 
 fn subject(patch: &[u8]) -> String {

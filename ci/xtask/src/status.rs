@@ -59,28 +59,38 @@ pub fn status(project: &Project) -> Result<()> {
         }
         Err(error) => eprintln!("{error:#}"),
     }
-    println!("{table}");
+    say!("{table}");
 
     let branch = git.read(["branch", "--show-current"])?;
     match branch.as_str() {
-        "" => println!(
+        "" => say!(
             "HEAD: detached at {}",
             git.read(["log", "-1", "--format=%h %s"])?
         ),
-        name => println!("HEAD: branch {name}"),
+        name => say!("HEAD: branch {name}"),
     }
     if let Some(busy) = git.in_progress() {
-        println!("in the middle of {busy}");
+        say!("in the middle of {busy}");
     }
     let uncommitted = git.uncommitted()?;
-    println!("not committed in crates/: {} files", uncommitted.len());
+    say!("not committed in crates/: {} files", uncommitted.len());
     for line in uncommitted.iter().take(20) {
-        println!("  {line}");
+        say!("  {line}");
+    }
+    let superseded = series::superseded(&git, &series)?;
+    if !superseded.is_empty() {
+        say!(
+            "exported once, but not in patches/ now: {} commits (kept by refs/xtask/applied/)",
+            superseded.len()
+        );
+        for line in superseded {
+            say!("  {line}");
+        }
     }
     let unexported = series::unexported(&git)?;
-    println!("not exported to patches/: {} commits", unexported.len());
+    say!("not exported to patches/: {} commits", unexported.len());
     for line in unexported {
-        println!("  {line}");
+        say!("  {line}");
     }
     Ok(())
 }

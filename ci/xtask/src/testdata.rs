@@ -39,38 +39,50 @@ pub const HOW_TO_GET: &str = "set DATAFUSION_TEST_DATA to an upstream checkout o
 (git clone --recurse-submodules of apache/datafusion), or to a folder laid out like one";
 
 /// The folders, by their paths in upstream's repository.
-const FOLDERS: [&str; 4] = [
+const FOLDERS: [&str; 6] = [
     "testing",
     "parquet-testing",
     "benchmarks",
-    "datafusion/core/tests",
+    "datafusion/core/tests/data",
+    "datafusion/core/tests/tpc-ds",
+    "datafusion/core/tests/tpch-csv",
 ];
+
+/// What an upstream checkout without its submodules lacks.
+const IN_SUBMODULES: [&str; 2] = ["testing/data", "parquet-testing/data"];
 
 /// The runner's folder, from which the paths in `.slt` files count.
 pub fn slt_folder(project: &Project) -> PathBuf {
     project.crates().join("datafusion/sqllogictest")
 }
 
-/// Links the data into `crates/` as `DATAFUSION_TEST_DATA` says, or takes old
-/// links away where it is not set. Returns whether the data is there.
-pub fn link(project: &Project) -> Result<bool> {
-    let source = std::env::var_os(VARIABLE).filter(|v| !v.is_empty());
-    let source = match &source {
-        None => None,
-        Some(folder) => Some(Path::new(folder).canonicalize().with_context(|| {
-            format!("{VARIABLE} names {folder:?}, which cannot be read")
-        })?),
+/// The folder that the variable names, checked; none if it is not set.
+pub fn source() -> Result<Option<PathBuf>> {
+    let Some(folder) = std::env::var_os(VARIABLE).filter(|v| !v.is_empty()) else {
+        return Ok(None);
     };
-    let missing: Vec<&str> = source
-        .iter()
-        .flat_map(|s| FOLDERS.iter().filter(|f| !s.join(f).is_dir()).copied())
+    let source = Path::new(&folder)
+        .canonicalize()
+        .with_context(|| format!("{VARIABLE} names {folder:?}, which cannot be read"))?;
+    let missing: Vec<&str> = FOLDERS
+        .into_iter()
+        .chain(IN_SUBMODULES)
+        .filter(|f| !source.join(f).is_dir())
         .collect();
     if !missing.is_empty() {
         bail!(
-            "{VARIABLE} names a folder without {}; it has to be laid out like upstream's repository",
+            "{VARIABLE} names a folder without {}; it has to be laid out like upstream's repository, \
+             submodules included",
             missing.join(", ")
         );
     }
+    Ok(Some(source))
+}
+
+/// Links the data into `crates/` as `DATAFUSION_TEST_DATA` says, or takes old
+/// links away where it is not set. Returns whether the data is there.
+pub fn link(project: &Project) -> Result<bool> {
+    let source = source()?;
     for folder in FOLDERS {
         let link = project.crates().join(folder);
         if link.is_symlink() {
@@ -83,6 +95,7 @@ pub fn link(project: &Project) -> Result<bool> {
                     project.display(&link)
                 );
             }
+            fs::create_dir_all(link.parent().context("a link at the root")?)?;
             symlink(source.join(folder), &link)
                 .with_context(|| format!("cannot link {}", project.display(&link)))?;
         }

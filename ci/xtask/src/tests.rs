@@ -29,7 +29,7 @@ use crate::export;
 use crate::git::Git;
 use crate::project::Project;
 use crate::series::{self, BRANCH, UPSTREAM};
-use crate::vendor::{Done, Until, vendor};
+use crate::vendor::{Done, Until, ensure, vendor};
 
 /// A project in a temporary folder, and the crates that stand in for the registry's.
 struct Fixture {
@@ -97,7 +97,7 @@ impl Fixture {
         );
         fixture.commit("test: an slt file");
         fixture.tag("02-column-ids");
-        export::export(&fixture.project).unwrap();
+        export::export(&fixture.project, false).unwrap();
         fixture
     }
 
@@ -206,7 +206,7 @@ fn vendor_then_export_changes_nothing() {
     assert_eq!(clone.vendor().unwrap(), Done::Moved);
     assert_eq!(clone.vendor().unwrap(), Done::UpToDate);
     assert!(export::check(&clone.project).unwrap().is_empty());
-    assert!(export::export(&clone.project).unwrap().is_empty());
+    assert!(export::export(&clone.project, false).unwrap().is_empty());
     assert_eq!(clone.exported(), files);
     // Made again elsewhere, the commits are the same to the last bit.
     let second = original.fresh_clone();
@@ -246,7 +246,7 @@ fn stages_stop_where_they_end() {
         .join("datafusion/sqllogictest/test_files/identity.slt");
     assert!(!slt.exists());
     // An export from here would drop the second stage.
-    let error = message(export::export(&fixture.project));
+    let error = message(export::export(&fixture.project, false));
     assert!(
         error.contains("run `cargo xtask vendor` first")
             || error.contains("Run `cargo xtask vendor` first"),
@@ -353,7 +353,7 @@ fn a_tampered_patch_is_named_with_file_and_hunk() {
         .run(["tag", "01-groundwork", "HEAD~1"])
         .unwrap();
     fixture.tag("02-column-ids");
-    export::export(&fixture.project).unwrap();
+    export::export(&fixture.project, true).unwrap();
     assert_eq!(fixture.fresh_clone().vendor().unwrap(), Done::Moved);
 }
 
@@ -393,6 +393,165 @@ fn an_interrupted_run_leaves_no_half_made_tree() {
     fixture.vendor().unwrap();
     assert!(!partial.exists());
     assert!(export::check(&fixture.project).unwrap().is_empty());
+}
+
+/// A series whose second patch conflicts once the first one is tampered with.
+fn conflicting() -> Fixture {
+    let fixture = Fixture::new();
+    fixture.vendor().unwrap();
+    let change = |from: &str, to: &str| {
+        let text = fixture.read(LIB).replace(from, to);
+        fixture.write(LIB, &text);
+    };
+    change("// line 8\n", "// line eight A\n");
+    fixture.commit("feat(common): change a line");
+    change("// line 7\n", "// line 7\n// second\n");
+    fixture.commit("fix(common): add a second line");
+    fixture.tag("01-groundwork");
+    export::export(&fixture.project, false).unwrap();
+    let first = fixture
+        .project
+        .patches()
+        .join("01-groundwork/0001-feat-common-change-a-line.patch");
+    let text = fs::read_to_string(&first).unwrap();
+    fs::write(&first, text.replace("+// line eight A", "+// line eight B")).unwrap();
+    fixture
+}
+
+#[test]
+fn a_conflict_is_left_to_resolve_or_kept() {
+    let fixture = conflicting();
+    let error = message(fixture.vendor());
+    assert!(
+        error.contains("0002-fix-common-add-a-second-line.patch does not apply"),
+        "{error}"
+    );
+    assert!(fixture.read(LIB).contains("<<<<<<<"));
+    // Giving it up works with the conflict in the index, and keeps the files.
+    let error = message(vendor(&fixture.project, &fixture, &Until::End, true));
+    assert!(error.contains("does not apply"), "{error}");
+    let backups = fixture
+        .git()
+        .lines(["for-each-ref", "--format=%(refname)", "refs/backup"])
+        .unwrap();
+    let kept = fixture
+        .git()
+        .read(["show", &format!("{}:{LIB}", backups[0])])
+        .unwrap();
+    assert!(
+        kept.contains("<<<<<<<") && kept.contains("// line eight B"),
+        "{kept}"
+    );
+    vendor(&fixture.project, &fixture, &Until::Upstream, true).unwrap();
+    assert_eq!(fixture.read(LIB), numbered(40));
+    assert!(fixture.git().in_progress().is_none());
+}
+
+#[test]
+fn commits_on_the_branch_are_safe_while_head_is_elsewhere() {
+    let fixture = Fixture::with_series();
+    fixture.write("datafusion/common/src/new.rs", "mine\n");
+    fixture.commit("feat(common): not exported");
+    let mine = fixture.git().head().unwrap();
+    fixture
+        .git()
+        .run(["checkout", "--quiet", "--detach", UPSTREAM])
+        .unwrap();
+    let error = message(fixture.vendor());
+    assert!(error.contains("feat(common): not exported"), "{error}");
+    vendor(&fixture.project, &fixture, &Until::End, true).unwrap();
+    let backups = fixture
+        .git()
+        .lines(["for-each-ref", "--format=%(objectname)", "refs/backup"])
+        .unwrap();
+    assert!(backups.contains(&mine), "{backups:?}");
+}
+
+#[test]
+fn export_does_not_replace_patches_that_were_never_applied() {
+    let fixture = Fixture::with_series();
+    // A colleague's patch is pulled while a commit of ours waits.
+    let pulled = fixture
+        .project
+        .patches()
+        .join("02-column-ids/0002-test-pulled.patch");
+    let text = fixture.exported()["patches/02-column-ids/0001-test-an-slt-file.patch"]
+        .replace("identity.slt", "pulled.slt");
+    fs::write(&pulled, &text).unwrap();
+    fixture.write("datafusion/common/src/new.rs", "mine\n");
+    fixture.commit("feat(common): ours");
+    let error = message(export::export(&fixture.project, false));
+    assert!(error.contains("0002-test-pulled.patch"), "{error}");
+    assert_eq!(fs::read_to_string(&pulled).unwrap(), text);
+    export::export(&fixture.project, true).unwrap();
+    assert!(!pulled.exists());
+}
+
+#[test]
+fn tags_go_with_their_stage() {
+    let fixture = Fixture::with_series();
+    fs::remove_dir_all(fixture.project.patches().join("02-column-ids")).unwrap();
+    assert_eq!(fixture.vendor().unwrap(), Done::Moved);
+    assert!(
+        fixture
+            .git()
+            .commit("refs/tags/02-column-ids")
+            .unwrap()
+            .is_none()
+    );
+    assert_eq!(
+        export::check(&fixture.project).unwrap(),
+        ["test_files/identity.slt has no commit in crates/"]
+    );
+}
+
+#[test]
+fn a_tag_that_is_missing_comes_back() {
+    let fixture = Fixture::with_series();
+    fixture
+        .git()
+        .run(["tag", "--delete", "01-groundwork"])
+        .unwrap();
+    assert_eq!(fixture.vendor().unwrap(), Done::UpToDate);
+    assert!(export::check(&fixture.project).unwrap().is_empty());
+}
+
+#[test]
+fn commands_leave_a_tree_alone_that_someone_moved() {
+    let fixture = Fixture::with_series();
+    // A patch dropped on purpose, not exported yet.
+    fixture
+        .git()
+        .run(["reset", "--quiet", "--hard", "HEAD~1"])
+        .unwrap();
+    let dropped = fixture.git().head().unwrap();
+    ensure(&fixture.project, &fixture).unwrap();
+    assert_eq!(fixture.git().head().unwrap(), dropped);
+}
+
+#[test]
+fn settings_of_the_user_do_not_reach_the_patches() {
+    let fixture = Fixture::with_series();
+    for (name, value) in [
+        ("diff.noprefix", "true"),
+        ("diff.context", "1"),
+        ("format.signoff", "true"),
+    ] {
+        fixture.git().run(["config", name, value]).unwrap();
+    }
+    assert!(export::check(&fixture.project).unwrap().is_empty());
+}
+
+#[test]
+fn a_message_that_am_would_cut_is_not_exported() {
+    let fixture = Fixture::with_series();
+    fixture.write("datafusion/common/src/new.rs", "new\n");
+    fixture.commit("feat(common): a thing\n\nBefore\n---\nafter");
+    let error = message(export::export(&fixture.project, false));
+    assert!(
+        error.contains("take this line of the message for the diff: ---"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -458,7 +617,7 @@ fn tags_follow_a_rebase() {
         "--autosquash",
         UPSTREAM,
     ]);
-    let changed = export::export(&fixture.project).unwrap();
+    let changed = export::export(&fixture.project, false).unwrap();
     let names: Vec<_> = changed.iter().map(|p| p.display().to_string()).collect();
     assert!(
         names.contains(
@@ -502,7 +661,7 @@ fn check_names_the_file_that_differs() {
     // The cover text is written by hand and stays.
     let cover = fixture.project.patches().join("01-groundwork/COVER.md");
     fs::write(&cover, "cover\n").unwrap();
-    export::export(&fixture.project).unwrap();
+    export::export(&fixture.project, true).unwrap();
     assert!(cover.exists());
 }
 
@@ -517,7 +676,7 @@ fn a_commit_without_its_trailers_is_not_exported() {
         "--message",
         "add a thing\n\nPlans: unchanged",
     ]);
-    let error = message(export::export(&fixture.project));
+    let error = message(export::export(&fixture.project, false));
     for words in [
         "add a thing",
         "upstream's form",

@@ -17,6 +17,8 @@
 
 //! Progress and tables.
 
+use std::fmt::Arguments;
+use std::io::{ErrorKind, Write, stdout};
 use std::time::Duration;
 
 use comfy_table::{Table, presets};
@@ -43,4 +45,20 @@ pub fn table<H: Into<String>>(header: impl IntoIterator<Item = H>) -> Table {
 /// `mm:ss`
 pub fn duration(d: Duration) -> String {
     format!("{}:{:02}", d.as_secs() / 60, d.as_secs() % 60)
+}
+
+/// `println!` for output that may go to a pipe: where nobody reads on, the
+/// program ends with the status of one that the pipe's signal ended.
+macro_rules! say {
+    ($($words:tt)*) => {
+        $crate::ui::say(format_args!($($words)*))
+    };
+}
+
+pub fn say(words: Arguments<'_>) {
+    match writeln!(stdout().lock(), "{words}") {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(141),
+        // Nowhere is left to say it.
+        _ => {}
+    }
 }

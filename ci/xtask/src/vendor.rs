@@ -26,7 +26,7 @@ use anyhow::{Context, Result, bail};
 use crate::base::{self, Base};
 use crate::git::Git;
 use crate::project::{BASE_VERSION, Project};
-use crate::series::{self, BRANCH, Patch, Series, UPSTREAM};
+use crate::series::{self, BRANCH, Patch, Series, UPSTREAM, UPSTREAM_REF};
 
 /// The date of the base commit: fixed, so that the commit is the same everywhere.
 const BASE_DATE: &str = "2026-01-01T00:00:00Z";
@@ -90,33 +90,32 @@ pub fn vendor(
     }
 
     let target = match wanted.patches().last() {
-        None => git.commit(UPSTREAM)?,
+        None => git.commit(UPSTREAM_REF)?,
         Some(last) => series::applied(&git, &last.key)?,
     };
     let busy = git.in_progress();
-    if busy.is_none()
-        && target.is_some()
-        && target.as_deref() == Some(git.head()?.as_str())
-    {
-        let branch = git.read(["branch", "--show-current"])?;
-        if (*until == Until::End) == (branch == BRANCH) {
-            return Ok(if made { Done::Moved } else { Done::UpToDate });
-        }
-    }
-
     let uncommitted = if busy.is_some() {
         vec![]
     } else {
         git.uncommitted()?
     };
     let unexported = series::unexported(&git)?;
+    let keeps_work = !force || (uncommitted.is_empty() && unexported.is_empty());
+    if busy.is_none() && keeps_work && target == Some(git.head()?) {
+        let branch = git.read(["branch", "--show-current"])?;
+        if (*until == Until::End) == (branch == BRANCH) {
+            tag_stages(&git, &wanted, until)?;
+            series::record_head(&git)?;
+            return Ok(if made { Done::Moved } else { Done::UpToDate });
+        }
+    }
     if let Some(busy) = busy
         && !force
     {
         bail!(
             "crates/ is in the middle of {busy}.\n\
              Finish it there (for patches: resolve, `git add`, then `git -C crates am --continue`, then \
-             `cargo xtask export`), or give it up with `cargo xtask vendor --force`, which keeps a copy of \
+             `cargo xtask export --force`), or give it up with `cargo xtask vendor --force`, which keeps a copy of \
              the tree under a backup ref."
         );
     }
@@ -133,8 +132,22 @@ pub fn vendor(
         bail!(message);
     }
     if force && (busy.is_some() || !uncommitted.is_empty() || !unexported.is_empty()) {
-        let name = back_up(&git)?;
-        eprintln!("crates/: what patches/ does not hold is kept as {name}");
+        for name in back_up(&git)? {
+            eprintln!("crates/: what patches/ does not hold is kept as {name}");
+        }
+        git.quit_in_progress()?;
+        git.run(["reset", "--quiet", "--hard"])?;
+        git.run(["clean", "--quiet", "-d", "--force"])?;
+    }
+    let superseded = series::superseded(&git, &Series::read(project)?)?;
+    if !superseded.is_empty() {
+        let mut message = String::new();
+        list(
+            &mut message,
+            "commits that were exported, but are not in patches/ now; refs/xtask/applied/ keeps them",
+            &superseded,
+        );
+        eprint!("{message}");
     }
 
     // Start from the longest part of the series that this repository has
@@ -148,14 +161,16 @@ pub fn vendor(
             have -= 1;
         }
     }
-    let start = start.map_or_else(|| Ok(UPSTREAM.to_string()), anyhow::Ok)?;
+    let start = start.unwrap_or_else(|| UPSTREAM_REF.to_string());
     if *until == Until::End {
         git.run(["checkout", "--quiet", "-B", BRANCH, &start])?;
     } else {
         git.run(["checkout", "--quiet", "--detach", &start])?;
     }
+    series::record_head(&git)?;
     apply(project, &git, &patches[have..])?;
-    tag_stages(&git, &wanted)?;
+    tag_stages(&git, &wanted, until)?;
+    series::record_head(&git)?;
     Ok(Done::Moved)
 }
 
@@ -164,13 +179,15 @@ pub fn vendor(
 pub fn ensure(project: &Project, base: &dyn Base) -> Result<Git> {
     if project.crates().exists() {
         let git = series::open(project)?;
-        let idle = git.in_progress().is_none();
-        let detached = git.read(["branch", "--show-current"])? != BRANCH;
-        if !idle
-            || detached
+        let in_use = git.in_progress().is_some()
+            || git.read(["branch", "--show-current"])? != BRANCH
+            || !series::at_recorded_head(&git)?
             || !git.uncommitted()?.is_empty()
-            || !series::unexported(&git)?.is_empty()
-        {
+            || !series::unexported(&git)?.is_empty();
+        if in_use {
+            eprintln!(
+                "using crates/ as it is (`cargo xtask status` shows what it holds)"
+            );
             return Ok(git);
         }
     }
@@ -206,33 +223,27 @@ fn set_aside(project: &Project) -> Result<()> {
     Ok(())
 }
 
-/// Commits the whole work tree on top of HEAD and keeps it under `refs/backup/`.
-fn back_up(git: &Git) -> Result<String> {
-    let mut name = format!("refs/backup/{}", timestamp());
+/// Keeps the work tree, HEAD and the branch under `refs/backup/`. Touches
+/// nothing else, so whatever git is in the middle of can still go on.
+fn back_up(git: &Git) -> Result<Vec<String>> {
+    let mut stem = format!("refs/backup/{}", timestamp());
     let mut counter = 1;
-    while git.commit(&name)?.is_some() {
+    while git.commit(&stem)?.is_some() {
         counter += 1;
-        name = format!("refs/backup/{}-{counter}", timestamp());
+        stem = format!("refs/backup/{}-{counter}", timestamp());
     }
-    git.quit_in_progress()?;
-    git.run(["checkout", "--quiet", "--detach"])?;
-    git.run(["add", "--all"])?;
-    let status = git
-        .command([
-            "commit",
-            "--quiet",
-            "--allow-empty",
-            "--no-verify",
-            "--message=Work kept by `cargo xtask vendor --force`",
-        ])
-        .env("GIT_AUTHOR_NAME", "xtask")
-        .env("GIT_AUTHOR_EMAIL", "xtask@localhost")
-        .status()?;
-    if !status.success() {
-        bail!("could not commit the work in crates/ to keep it; nothing was changed");
+    let snapshot = git.snapshot("Work kept by `cargo xtask vendor --force`")?;
+    git.run(["update-ref", &stem, &snapshot])?;
+    let mut names = vec![stem.clone()];
+    // In a rebase HEAD has only what was replayed so far.
+    if let Some(branch) = git.commit(&format!("refs/heads/{BRANCH}"))?
+        && branch != git.head()?
+    {
+        let name = format!("{stem}-{BRANCH}");
+        git.run(["update-ref", &name, &branch])?;
+        names.push(name);
     }
-    git.run(["update-ref", &name, "HEAD"])?;
-    Ok(name)
+    Ok(names)
 }
 
 /// Lays out the pristine crates and commits them as tag `upstream`.
@@ -261,7 +272,9 @@ fn lay_base(project: &Project, base: &dyn Base) -> Result<Git> {
         "/testing",
         "/parquet-testing",
         "/benchmarks",
-        "/datafusion/core/tests",
+        "/datafusion/core/tests/data",
+        "/datafusion/core/tests/tpc-ds",
+        "/datafusion/core/tests/tpch-csv",
         "/datafusion/sqllogictest/test_files/tpch/data",
         "/datafusion/sqllogictest/test_files/scratch*",
         "/datafusion-cli/.history",
@@ -308,7 +321,7 @@ fn pinned_tree(project: &Project) -> Result<Option<String>> {
 }
 
 fn base_is_outdated(project: &Project, git: &Git) -> Result<bool> {
-    let tree = git.read(["rev-parse", &format!("{UPSTREAM}^{{tree}}")])?;
+    let tree = git.read(["rev-parse", &format!("{UPSTREAM_REF}^{{tree}}")])?;
     Ok(pinned_tree(project)?.is_some_and(|pinned| pinned != tree))
 }
 
@@ -365,7 +378,7 @@ fn apply(project: &Project, git: &Git, patches: &[&Patch]) -> Result<()> {
             bail!(
                 "the patches applied only with git's three-way merge: their text is for other surroundings.\n\
                  crates/ holds the merged commits; read them (`git -C crates log -p {UPSTREAM}..`), tag the ends \
-                 of the stages and run `cargo xtask export` to refresh patches/."
+                 of the stages and run `cargo xtask export --force` to refresh patches/."
             );
         }
         return Ok(());
@@ -377,7 +390,7 @@ fn apply(project: &Project, git: &Git, patches: &[&Patch]) -> Result<()> {
         "{} does not apply.\n{}\n\
          crates/ is left as `git am` left it. Resolve the conflict there, `git add` the files, then run \
          `git -C crates am --continue` (it goes on with the {} patches after this one), tag the ends of the \
-         stages and run `cargo xtask export`.\n\
+         stages and run `cargo xtask export --force`.\n\
          To give up: `cargo xtask vendor --force`.",
         project.display(&failed.path),
         explain_failure(git, &failed.path)?,
@@ -455,7 +468,9 @@ fn hunk_number(patch: &str, file: &str, start: &str) -> Option<(usize, String)> 
         .map(|(index, l)| (index + 1, l.to_string()))
 }
 
-fn tag_stages(git: &Git, series: &Series) -> Result<()> {
+/// Puts the stage tags on their commits. With the whole series in place, tags
+/// of stages that `patches/` does not have are taken away.
+fn tag_stages(git: &Git, series: &Series, until: &Until) -> Result<()> {
     for stage in &series.stages {
         let Some(last) = stage.patches.last() else {
             continue;
@@ -463,6 +478,14 @@ fn tag_stages(git: &Git, series: &Series) -> Result<()> {
         let commit = series::applied(git, &last.key)?
             .with_context(|| format!("no commit for {}", last.path.display()))?;
         git.run(["tag", "--force", &stage.name, &commit])?;
+    }
+    if *until == Until::End {
+        for tag in git.lines(["tag", "--list"])? {
+            if series::is_stage_name(&tag) && !series.stages.iter().any(|s| s.name == tag)
+            {
+                git.run(["tag", "--delete", &tag])?;
+            }
+        }
     }
     Ok(())
 }

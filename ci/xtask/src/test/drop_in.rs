@@ -20,13 +20,13 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use cargo_metadata::MetadataCommand;
 use toml_edit::{DocumentMut, InlineTable, value};
 
 use super::{Outcome, harness};
+use crate::git::Git;
 use crate::project::Project;
 use crate::toolchain;
 
@@ -34,7 +34,9 @@ pub fn run(project: &Project, filter: Option<&str>) -> Result<Outcome> {
     let patched = patched_crates(project)?;
     let mut command = toolchain::cargo(project)?;
     command
-        .env("CARGO_TARGET_DIR", project.target().join("drop-in/build"))
+        // Shared with the workspace: third-party crates are locked to the same
+        // versions, and most of them are built already.
+        .env("CARGO_TARGET_DIR", project.target())
         .args(["test", "--no-fail-fast", "--manifest-path"]);
     if patched.is_empty() {
         command
@@ -108,20 +110,20 @@ fn with_patched(
         apply(project, patch, &folder)?;
         let mut table = InlineTable::new();
         table.insert("path", format!("published/{name}").into());
-        document["patch"]["crates-io"][package.name.as_str()] = value(table);
+        document
+            .get_mut("patch")
+            .and_then(|p| p.get_mut("crates-io"))
+            .and_then(|p| p.as_table_mut())
+            .context("ci/drop-in/Cargo.toml has no [patch.crates-io]")?
+            .insert(package.name.as_str(), value(table));
     }
     fs::write(&manifest, document.to_string())?;
     Ok(manifest)
 }
 
 fn apply(project: &Project, patch: &Path, folder: &Path) -> Result<()> {
-    // Outside any repository, or git would look for the files from its root.
-    let output = Command::new("git")
-        .args(["apply", "-p1"])
-        .arg(patch)
-        .current_dir(folder)
-        .env("GIT_CEILING_DIRECTORIES", folder.parent().unwrap_or(folder))
-        .output()?;
+    let output =
+        Git::at(folder).output(["apply".as_ref(), "-p1".as_ref(), patch.as_os_str()])?;
     if !output.status.success() {
         bail!(
             "{} does not apply to the published crate:\n{}",

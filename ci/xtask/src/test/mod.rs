@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
-use crate::base::Registry;
+use crate::base::REGISTRY;
 use crate::project::Project;
 use crate::{export, testdata, ui, vendor};
 
@@ -94,8 +94,14 @@ pub struct Options {
 
 /// Runs the suites. Returns whether everything passed.
 pub fn test(project: &Project, options: &Options) -> Result<bool> {
-    vendor::ensure(project, &Registry)?;
+    // A wrong setting is not a failed test: say so before anything runs.
+    testdata::source()?;
+    vendor::ensure(project, &REGISTRY)?;
     let suites = match options.suite {
+        // No filter fits the export check, and it must not make up for one that fits nothing.
+        Suite::All if options.filter.is_some() => {
+            vec![Suite::Tool, Suite::Unit, Suite::Slt, Suite::DropIn]
+        }
         Suite::All => vec![
             Suite::Tool,
             Suite::Export,
@@ -128,7 +134,7 @@ pub fn test(project: &Project, options: &Options) -> Result<bool> {
         rows.push((suite.name(), outcome, start.elapsed()));
     }
 
-    println!();
+    say!("");
     let mut table = ui::table(["suite", "passed", "failed", "skipped", "time"]);
     let mut total = Outcome::default();
     for (name, outcome, time) in rows {
@@ -140,21 +146,23 @@ pub fn test(project: &Project, options: &Options) -> Result<bool> {
             ui::duration(time),
         ]);
         for note in &outcome.notes {
-            println!("{name}: {note}");
+            say!("{name}: {note}");
         }
         total.add(outcome);
     }
-    println!("{table}");
-    if total.passed + total.failed == 0 {
+    say!("{table}");
+    if total.passed + total.failed + total.skipped == 0 {
         // A filter that fits nothing must not look like a success.
         bail!(
             "no test ran{}",
             filter.map_or(String::new(), |f| format!(": nothing fits {f:?}"))
         );
     }
-    println!(
+    say!(
         "{} passed, {} failed, {} skipped",
-        total.passed, total.failed, total.skipped
+        total.passed,
+        total.failed,
+        total.skipped
     );
     Ok(total.failed == 0)
 }
@@ -213,7 +221,7 @@ fn harness(command: &mut Command, what: &str) -> Result<Outcome> {
             outcome.skipped += count(counts, "ignored");
         }
         if !line.is_empty() {
-            println!("{line}");
+            say!("{line}");
         }
     })?;
     if !ok && outcome.failed == 0 {

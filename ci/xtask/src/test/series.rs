@@ -25,7 +25,7 @@ use anyhow::{Context, Result, bail};
 use super::{Outcome, slt, unit};
 use crate::git::Git;
 use crate::project::Project;
-use crate::series::{self, Commit, UPSTREAM};
+use crate::series::{self, Commit, UPSTREAM_REF};
 use crate::{export, toolchain, ui};
 
 /// `full`: all stages, with unit and slt at the end of each. Else the stages
@@ -89,14 +89,8 @@ fn worktree(project: &Project, git: &Git) -> Result<Work> {
     for file in ["Cargo.toml", "Cargo.lock"] {
         fs::copy(project.root().join(file), root.join(file))?;
     }
-    let crates = root.join("crates");
-    git.run(["worktree", "prune"])?;
-    if !crates.exists() {
-        let path = crates.to_string_lossy().into_owned();
-        git.run(["worktree", "add", "--quiet", "--detach", &path, UPSTREAM])?;
-    }
     Ok(Work {
-        git: Git::at(&crates),
+        git: git.worktree(&root.join("crates"), UPSTREAM_REF)?,
         project: Project::at(root),
     })
 }

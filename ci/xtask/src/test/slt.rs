@@ -79,7 +79,7 @@ pub fn run(project: &Project, filter: Option<&str>) -> Result<Outcome> {
         None => {
             failed.extend(failed_file(line, &chosen));
             if !line.starts_with("Per-file elapsed summary") {
-                println!("{line}");
+                say!("{line}");
             }
         }
     })?;
