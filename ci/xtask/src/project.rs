@@ -19,6 +19,8 @@
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -91,18 +93,23 @@ impl Project {
     /// the same time. Released when the file is dropped, also by a crash.
     pub fn lock(&self) -> Result<File> {
         let path = self.target().join("xtask.lock");
-        fs::create_dir_all(self.target())
+        let file = fs::create_dir_all(self.target())
             .and_then(|()| File::create(&path))
-            .with_context(|| format!("cannot write {}", self.display(&path)))
-            .and_then(|file| match file.try_lock() {
-                Ok(()) => Ok(file),
-                Err(TryLockError::WouldBlock) => bail!(
-                    "another `cargo xtask` is changing crates/ or patches/; wait for it to end"
-                ),
-                Err(TryLockError::Error(error)) => {
-                    Err(error).with_context(|| format!("cannot lock {}", self.display(&path)))
+            .with_context(|| format!("cannot write {}", self.display(&path)))?;
+        // Most runs are over in seconds.
+        for _ in 0..50 {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::WouldBlock) => {
+                    thread::sleep(Duration::from_millis(100))
                 }
-            })
+                Err(TryLockError::Error(error)) => {
+                    return Err(error)
+                        .with_context(|| format!("cannot lock {}", self.display(&path)));
+                }
+            }
+        }
+        bail!("another `cargo xtask` is changing crates/ or patches/; wait for it to end")
     }
 
     /// `path` as a person would write it: relative to the project's root.

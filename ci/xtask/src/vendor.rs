@@ -60,6 +60,7 @@ pub fn vendor(
     until: &Until,
     force: bool,
 ) -> Result<Done> {
+    let _lock = project.lock()?;
     let series = Series::read(project)?;
     let wanted = match until {
         Until::End => series,
@@ -162,6 +163,14 @@ pub fn vendor(
         }
     }
     let start = start.unwrap_or_else(|| UPSTREAM_REF.to_string());
+    let back = git.lines(["log", "--format=%h %s", &format!("HEAD..{start}")])?;
+    let mut message = String::new();
+    list(
+        &mut message,
+        "patches that were not on HEAD and now are",
+        &back,
+    );
+    eprint!("{message}");
     if *until == Until::End {
         git.run(["checkout", "--quiet", "-B", BRANCH, &start])?;
     } else {
