@@ -18,9 +18,10 @@
 //! Proof that the patched tree is a drop-in replacement of DataFusion 55.
 //!
 //! The crates named in `Cargo.toml` are taken from the registry as they were
-//! published, written for DataFusion 55, while `[patch.crates-io]` puts the
-//! patched tree in place of every `datafusion*` crate they depend on. Each
-//! file in `tests/` runs queries through one of them and compares rows.
+//! published, except for those in `patches/`, written for DataFusion 55, while
+//! `[patch.crates-io]` puts the patched tree in place of every `datafusion*` crate
+//! they depend on. Each file in `tests/` runs queries through one of them and
+//! compares rows; `column_ids.rs` tests the fork itself, as a program that uses it.
 //!
 //! This library holds only what those files share.
 

@@ -37,6 +37,7 @@ mod status;
 mod test;
 mod testdata;
 mod toolchain;
+mod validate;
 mod vendor;
 
 #[cfg(test)]
@@ -119,7 +120,7 @@ enum Subcommands {
     Test {
         #[arg(value_enum, default_value_t = Suite::All)]
         suite: Suite,
-        /// Only tests or files whose name holds this
+        /// Only tests or files whose name holds this (not for export and series)
         filter: Option<String>,
         /// series: all stages, with unit and slt at the end of each
         #[arg(long)]
@@ -127,6 +128,14 @@ enum Subcommands {
         /// series: stages that changed since this commit [default: the main branch]
         #[arg(long, value_name = "COMMIT")]
         since: Option<String>,
+    },
+    /// Check the column ids of every plan of the sqllogictest files, after every rule
+    Validate {
+        /// Only files whose path holds this; the floors do not count then
+        filter: Option<String>,
+        /// Also write the table to this file, as Markdown
+        #[arg(long, value_name = "FILE")]
+        markdown: Option<PathBuf>,
     },
     /// Compare planning speed with 55.2.0, both in one process
     Bench {
@@ -255,6 +264,25 @@ fn run(cli: Cli) -> Result<ExitCode> {
                 since,
             };
             test::test(&project, &options).map(code)
+        }
+        Subcommands::Validate { filter, markdown } => {
+            vendor::ensure(&project, &REGISTRY)?;
+            let outcome =
+                validate::validate(&project, filter.as_deref(), markdown.as_deref())?;
+            for note in &outcome.notes {
+                say!("{note}");
+            }
+            let test::Outcome {
+                passed,
+                failed,
+                skipped,
+                ..
+            } = outcome;
+            if passed + failed + skipped == 0 {
+                bail!("no file fits {:?}", filter.unwrap_or_default());
+            }
+            say!("{passed} passed, {failed} failed, {skipped} skipped");
+            Ok(code(failed == 0))
         }
         Subcommands::Bench { base, quick, args } => {
             vendor::ensure(&project, &REGISTRY)?;

@@ -19,7 +19,7 @@
 
 mod drop_in;
 mod series;
-mod slt;
+pub(crate) mod slt;
 mod tool;
 mod unit;
 
@@ -32,7 +32,7 @@ use clap::ValueEnum;
 
 use crate::base::REGISTRY;
 use crate::project::Project;
-use crate::{export, testdata, ui, vendor};
+use crate::{export, testdata, ui, validate, vendor};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Suite {
@@ -44,11 +44,13 @@ pub enum Suite {
     Unit,
     /// The sqllogictest files
     Slt,
+    /// The sqllogictest files, with the column ids of their plans checked
+    Validate,
     /// Every patch of the changed stages builds on its own
     Series,
     /// Published crates written for DataFusion 55, on the fork
     DropIn,
-    /// Everything but series
+    /// Everything but series; validate stands for slt
     All,
 }
 
@@ -100,13 +102,13 @@ pub fn test(project: &Project, options: &Options) -> Result<bool> {
     let suites = match options.suite {
         // No filter fits the export check, and it must not make up for one that fits nothing.
         Suite::All if options.filter.is_some() => {
-            vec![Suite::Tool, Suite::Unit, Suite::Slt, Suite::DropIn]
+            vec![Suite::Tool, Suite::Unit, Suite::Validate, Suite::DropIn]
         }
         Suite::All => vec![
             Suite::Tool,
             Suite::Export,
             Suite::Unit,
-            Suite::Slt,
+            Suite::Validate,
             Suite::DropIn,
         ],
         one => vec![one],
@@ -120,7 +122,8 @@ pub fn test(project: &Project, options: &Options) -> Result<bool> {
             Suite::Tool => tool::run(project, filter),
             Suite::Export => exported(project),
             Suite::Unit => unit::run(project, filter),
-            Suite::Slt => slt::run(project, filter),
+            Suite::Slt => slt::run(project, filter, None),
+            Suite::Validate => validate::validate(project, filter, None),
             Suite::Series => series::run(project, options.full, options.since.as_deref()),
             Suite::DropIn => drop_in::run(project, filter),
             Suite::All => unreachable!("expanded above"),

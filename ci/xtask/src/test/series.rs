@@ -62,7 +62,7 @@ pub fn run(project: &Project, full: bool, since: Option<&str>) -> Result<Outcome
         if full {
             for (name, result) in [
                 ("unit", unit::run(&work.project, None)),
-                ("slt", slt::run(&work.project, None)),
+                ("slt", slt::run(&work.project, None, None)),
             ] {
                 let result = result?;
                 eprintln!(

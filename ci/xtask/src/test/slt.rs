@@ -18,9 +18,10 @@
 //! The sqllogictest files, with the runner that upstream ships.
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use super::{Outcome, stream, unit, without_data};
 use crate::project::Project;
@@ -28,7 +29,19 @@ use crate::testdata;
 
 pub const PACKAGE: &str = "datafusion-sqllogictest";
 
-pub fn run(project: &Project, filter: Option<&str>) -> Result<Outcome> {
+/// What the runner is to log, and where to.
+pub struct Log<'a> {
+    /// In the form of `RUST_LOG`
+    pub filter: &'a str,
+    pub file: &'a Path,
+}
+
+/// Runs the files whose path holds `filter`, or all.
+pub fn run(
+    project: &Project,
+    filter: Option<&str>,
+    log: Option<Log<'_>>,
+) -> Result<Outcome> {
     let has_data = testdata::link(project)?;
     testdata::tpch(project)?;
     let mut outcome = Outcome::default();
@@ -60,6 +73,17 @@ pub fn run(project: &Project, filter: Option<&str>) -> Result<Outcome> {
     }
 
     let mut command = unit::cargo_test(project)?;
+    if let Some(log) = log {
+        // Built before, so that standard error is the log and nothing else.
+        let mut build = unit::cargo_test(project)?;
+        build.args(["--test", "sqllogictests", "--no-run"]);
+        if !build.status()?.success() {
+            bail!("the sqllogictest runner does not build");
+        }
+        let file = File::create(log.file)
+            .with_context(|| format!("cannot write {}", log.file.display()))?;
+        command.env("RUST_LOG", log.filter).stderr(file);
+    }
     command
         .env("INCLUDE_TPCH", "true")
         .env_remove("INCLUDE_SQLITE")
