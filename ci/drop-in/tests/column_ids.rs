@@ -26,6 +26,7 @@ use std::sync::{Arc, Mutex};
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;
+use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::{LogicalPlan, Projection};
 use datafusion::optimizer::column_id_checks::{TARGET, set_strict};
 use datafusion::optimizer::optimizer::ApplyOrder;
@@ -101,8 +102,12 @@ const QUERY: &str =
     "select b from (select x + 1 as b from (values (1), (2)) t(x)) where b > 2";
 
 async fn run() -> Result<Vec<String>> {
-    let ctx = SessionContext::new();
-    ctx.add_optimizer_rule(Arc::new(ForgetfulRule));
+    // No other rule: some of the engine's own still leave issues behind.
+    let state = SessionStateBuilder::new()
+        .with_default_features()
+        .with_optimizer_rules(vec![Arc::new(ForgetfulRule)])
+        .build();
+    let ctx = SessionContext::new_with_state(state);
     Ok(rows(&ctx.sql(QUERY).await?.collect().await?))
 }
 
