@@ -19,6 +19,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use toml_edit::{DocumentMut, value};
@@ -47,27 +48,22 @@ pub fn bench(project: &Project, options: &Options) -> Result<i32> {
             against_stage(project, &git, stage)?
         }
     };
-    let cargo = |verb: &str| -> Result<std::process::Command> {
-        let mut command = toolchain::cargo(project)?;
-        command
-            .env("CARGO_TARGET_DIR", project.target().join("bench"))
-            .args([verb, "--manifest-path"])
-            .arg(&manifest)
-            .args(["--profile", if options.quick { "quick" } else { "release" }])
-            // A copy with another base has another lock file.
-            .args(options.base.is_none().then_some("--locked"));
-        Ok(command)
-    };
-    // Built first, so that its own failure is not taken for the benchmark's.
-    if !cargo("build")?.status()?.success() {
-        bail!("the benchmark does not build (cargo's message is above)");
-    }
-    let status = cargo("run")?
-        .args(["--quiet", "--"])
+    let mut command = toolchain::cargo(project)?;
+    command
+        .env("CARGO_TARGET_DIR", project.target().join("bench"))
+        .args(["build", "--manifest-path"])
+        .arg(&manifest)
+        .args(["--profile", if options.quick { "quick" } else { "release" }])
+        // A copy with another base has another lock file.
+        .args(options.base.is_none().then_some("--locked"));
+    // The program that was built is run, and not what cargo would build of a tree that
+    // has been changed meanwhile.
+    let program =
+        toolchain::build(&mut command).context("the benchmark does not build")?;
+    let status = Command::new(&program)
         .args(args)
-        .current_dir(std::env::current_dir()?)
         .status()
-        .context("cargo could not be started")?;
+        .with_context(|| format!("{} could not be started", program.display()))?;
     if std::env::var_os(testdata::VARIABLE).is_none() {
         eprintln!(
             "note: measured on the built-in queries; for upstream's, {}",

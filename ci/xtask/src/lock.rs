@@ -63,6 +63,7 @@ pub fn lock(project: &Project) -> Result<usize> {
         project.root().to_path_buf(),
         project.drop_in(),
         project.bench(),
+        project.fuzz(),
     ] {
         if folder != project.upstream() && !project.crates().exists() {
             eprintln!(

@@ -29,6 +29,7 @@ mod bench;
 mod dist;
 mod doctor;
 mod export;
+mod fuzz;
 mod git;
 mod lock;
 mod project;
@@ -146,6 +147,16 @@ enum Subcommands {
         #[arg(long)]
         quick: bool,
         /// Passed on to the benchmark: [FILTER], --json FILE, --samples N, ... (`bench -- --help`)
+        #[arg(
+            trailing_var_arg = true,
+            allow_hyphen_values = true,
+            value_name = "ARGS"
+        )]
+        args: Vec<String>,
+    },
+    /// Run random statements whose names collide, and compare the rows
+    Fuzz {
+        /// Passed on to the fuzzer: --seed N, --count M, --only K, ... (`fuzz -- --help`)
         #[arg(
             trailing_var_arg = true,
             allow_hyphen_values = true,
@@ -288,6 +299,11 @@ fn run(cli: Cli) -> Result<ExitCode> {
             vendor::ensure(&project, &REGISTRY)?;
             let options = bench::Options { base, quick, args };
             let status = bench::bench(&project, &options)?;
+            Ok(ExitCode::from(status as u8))
+        }
+        Subcommands::Fuzz { args } => {
+            vendor::ensure(&project, &REGISTRY)?;
+            let status = fuzz::fuzz(&project, &args)?;
             Ok(ExitCode::from(status as u8))
         }
     }

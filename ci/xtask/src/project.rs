@@ -84,6 +84,11 @@ impl Project {
         self.root.join("ci/bench")
     }
 
+    /// The crate of the statement generator.
+    pub fn fuzz(&self) -> PathBuf {
+        self.root.join("ci/fuzz")
+    }
+
     /// Everything that is made and can be made again.
     pub fn target(&self) -> PathBuf {
         self.root.join("target")

@@ -17,10 +17,12 @@
 
 //! How the vendored workspace is built: cargo with `protoc` at hand.
 
+use std::io::BufReader;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use cargo_metadata::Message;
 
 use crate::base;
 use crate::project::Project;
@@ -31,6 +33,37 @@ pub fn cargo(project: &Project) -> Result<Command> {
     command.env("PROTOC", protoc()?);
     command.current_dir(project.root());
     Ok(command)
+}
+
+/// Runs a `cargo build` and returns the program that it made.
+///
+/// To run that and not `cargo run`, which would build again what has been changed in
+/// the meantime, is what makes a result belong to what was built.
+///
+/// # Errors
+///
+/// If it does not build, or makes no program.
+pub fn build(command: &mut Command) -> Result<PathBuf> {
+    let mut child = command
+        .arg("--message-format=json-render-diagnostics")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cargo could not be started")?;
+    let stdout = child.stdout.take().context("no standard output to read")?;
+    let mut program = None;
+    for message in Message::parse_stream(BufReader::new(stdout)) {
+        if let Message::CompilerArtifact(artifact) =
+            message.context("cargo's messages cannot be read")?
+            && let Some(executable) = artifact.executable
+        {
+            program = Some(executable.into_std_path_buf());
+        }
+    }
+    if !child.wait()?.success() {
+        bail!("cargo's message is above");
+    }
+    program.context("cargo built no program")
 }
 
 /// `datafusion-substrait` needs a protobuf compiler: the one that `PROTOC`
