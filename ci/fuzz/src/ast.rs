@@ -526,10 +526,11 @@ pub fn freshen(query: &mut Query, next: &mut u32) {
     });
 }
 
-/// The query without `WITH`: each reference to a CTE has a copy of its own.
+/// The query without `WITH`: each reference to a CTE has a copy of its own, which goes
+/// by the name of the CTE if it has no alias.
 pub fn inline_ctes(query: &Query) -> Query {
     struct Inline {
-        definitions: BTreeMap<u32, Query>,
+        definitions: BTreeMap<u32, (&'static str, Query)>,
         next: u32,
     }
     impl Visitor for Inline {
@@ -537,14 +538,15 @@ pub fn inline_ctes(query: &Query) -> Query {
             // A copy of a query that has CTEs itself overwrites those of the copy
             // before it, whose references are behind us.
             for cte in std::mem::take(&mut query.ctes) {
-                self.definitions.insert(cte.id, cte.query);
+                self.definitions.insert(cte.id, (cte.name, cte.query));
             }
         }
         fn leaf(&mut self, leaf: &mut Leaf) {
             if let Source::Cte(id) = leaf.source
-                && let Some(definition) = self.definitions.get(&id)
+                && let Some((name, definition)) = self.definitions.get(&id)
             {
                 let mut copy = definition.clone();
+                leaf.alias = leaf.alias.or(Some(*name));
                 freshen(&mut copy, &mut self.next);
                 leaf.source = Source::Derived(Box::new(copy));
             }

@@ -122,6 +122,9 @@ struct Visible {
     name: &'static str,
     columns: Vec<(Type, Option<String>)>,
     scans: usize,
+    /// Number of the scopes outside, if it reads from them: from further in these would
+    /// be more than one level up
+    level: Option<usize>,
 }
 
 struct Generator {
@@ -132,6 +135,8 @@ struct Generator {
     ctes: Vec<Visible>,
     /// Scans that are left
     scans: usize,
+    /// The outermost scope that was read from a scope further in
+    reach: usize,
 }
 
 impl Generator {
@@ -143,6 +148,7 @@ impl Generator {
             scopes: Scopes::default(),
             ctes: vec![],
             scans: SCANS,
+            reach: usize::MAX,
         }
     }
 
@@ -200,7 +206,11 @@ impl Generator {
             correlated: 25,
             ..Want::default()
         };
+        let level = self.scopes.0.len();
+        let before_reach = std::mem::replace(&mut self.reach, usize::MAX);
         let (query, names) = self.query(depth - 1, &want);
+        let outside = self.reach < level;
+        self.reach = self.reach.min(before_reach);
         let used = given - self.scans;
         self.scans = before;
         self.next_cte += 1;
@@ -210,6 +220,7 @@ impl Generator {
             name,
             columns: query.types().into_iter().zip(names).collect(),
             scans: used.max(1),
+            level: outside.then_some(level),
         });
         Some(Cte { id, name, query })
     }
@@ -372,8 +383,11 @@ impl Generator {
         };
         let scalar = items.iter().all(|item| item.col.ty.is_scalar());
         let distinct = group.is_none() && scalar && self.dice.chance(8);
+        // An order by what is not selected cannot be had through an UNNEST.
+        let unnests = items.iter().any(|i| matches!(i.expr, Expr::Unnest(_)));
         let mut order = Order::None;
         if qualified
+            && !unnests
             && group.is_none()
             && !distinct
             && want.types.is_none()
@@ -441,11 +455,18 @@ impl Generator {
         };
         let ctes: Vec<usize> = (0..self.ctes.len())
             .filter(|at| self.ctes[*at].scans <= self.scans)
+            .filter(|at| {
+                let level = self.ctes[*at].level;
+                level.is_none_or(|level| level == self.scopes.0.len())
+            })
             .collect();
         let (source, types, outputs, own_name) =
             if !ctes.is_empty() && self.dice.chance(60) {
                 let cte = &self.ctes[ctes[self.dice.below(ctes.len())]];
                 self.scans -= cte.scans;
+                if let Some(level) = cte.level {
+                    self.reach = self.reach.min(level.saturating_sub(1));
+                }
                 let (types, names) =
                     cte.columns.iter().cloned().unzip::<_, _, Vec<_>, Vec<_>>();
                 (Source::Cte(cte.id), types, names, Some(cte.name))
@@ -980,10 +1001,17 @@ impl Generator {
             5 if nested => {
                 let expr = self.operand();
                 let ops = [Op::Eq, Op::Lt, Op::Gt];
+                let want = Want {
+                    types: Some(vec![expr.ty()]),
+                    named: false,
+                    correlated: 15,
+                };
+                // The parser takes no set operation after ANY and ALL.
+                let (query, _) = self.select(depth - 1, &want);
                 Expr::Quantified {
                     op: ops[self.dice.below(3)],
                     all: self.dice.chance(30),
-                    query: Box::new(self.subquery(depth, Some(expr.ty()), 15)),
+                    query: Box::new(query),
                     expr: Box::new(expr),
                 }
             }
@@ -1065,6 +1093,7 @@ impl Generator {
             }
         }
         let (inner, outer) = self.dice.pick(&pairs)?;
+        self.reach = self.reach.min(self.scopes.0.len().saturating_sub(2));
         let left = self.reference(inner);
         let right = self.reference(outer);
         let op = [Op::Eq, Op::Lt, Op::Ne][self.dice.weighted(&[82, 10, 8])];
@@ -1180,6 +1209,17 @@ mod tests {
             print::colliding(&query).unwrap();
             print::apart(&query).unwrap();
         }
+    }
+
+    #[test]
+    fn a_cte_is_joined_under_its_own_name() {
+        let joined = (0..2000).any(|number| {
+            let sql = print::colliding(&statement(1, number)).unwrap();
+            [" JOIN p ON ", " JOIN q ON "]
+                .iter()
+                .any(|join| sql.contains(join))
+        });
+        assert!(joined);
     }
 
     #[test]

@@ -31,6 +31,7 @@
 mod ast;
 mod engine;
 mod generate;
+mod mutants;
 mod oracle;
 mod print;
 mod report;
@@ -80,8 +81,8 @@ const HANG: Duration = Duration::from_secs(300);
     after_help = "\
 Exit status:
   0  no statement failed
-  1  a statement failed; rejections of names that are not unique and what neither
-     engine supports are counted and do not fail
+  1  a statement failed, or a mutant was not found; rejections of names that are not
+     unique and what neither engine supports are counted and do not fail
   2  the statements could not be run"
 )]
 struct Args {
@@ -137,6 +138,10 @@ struct Args {
     /// Run the statements of this file, each of which 55.2.0 has to fail
     #[arg(long, value_name = "FILE", conflicts_with_all = ["only", "print", "json"])]
     known: Option<PathBuf>,
+
+    /// Give the fork faults in the handling of ids, each of which has to be found
+    #[arg(long, conflicts_with_all = ["known", "only", "print", "json"])]
+    mutants: bool,
 }
 
 /// The engine that is tested.
@@ -226,6 +231,9 @@ fn run(args: &Args) -> Result<u8> {
     }
     if let Some(path) = &args.known {
         return known(args, path);
+    }
+    if args.mutants {
+        return mutants(args);
     }
     // Before the work, so that a bad path is noticed at once.
     let json = args
@@ -475,6 +483,54 @@ fn statement(checker: &Checker<'_>, seed: u64, number: u64, small: bool) -> Resu
     })
 }
 
+/// Does something in a thread, for its stack.
+fn with_stack<T: Send>(run: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    thread::scope(|scope| {
+        let handle = thread::Builder::new()
+            .stack_size(STACK_SIZE)
+            .spawn_scoped(scope, run)
+            .context("cannot start a thread")?;
+        handle.join().map_err(|_| anyhow!("panicked"))?
+    })
+}
+
+/// Looks for each mutant, and prints a table of what found it.
+fn mutants(args: &Args) -> Result<u8> {
+    let count = args.count.min(mutants::STATEMENTS);
+    let hunts = with_stack(|| {
+        let engines = Engines::new(args)?;
+        let fork = engines.checker(Subject::Fork, false);
+        let timeout = Duration::from_secs(args.timeout);
+        mutants::hunt_all(&fork, timeout, args.seed, count)
+    })?;
+    let mut table = Table::new();
+    table.load_preset(presets::ASCII_MARKDOWN).set_header([
+        "mutant",
+        "statement that the validator finds it with",
+        "statement that another oracle finds it with",
+    ]);
+    let number = |found: Option<u64>| match found {
+        Some(number) => number.to_string(),
+        None => "-".to_string(),
+    };
+    for hunt in &hunts {
+        let rows = match &hunt.rows {
+            Some((statement, oracle)) => format!("{statement} ({oracle})"),
+            None => "-".to_string(),
+        };
+        let validator = number(hunt.validator);
+        table.add_row([hunt.mutant.to_string(), validator, rows]);
+    }
+    println!("{table}\n");
+    let escaped = hunts.iter().filter(|hunt| !hunt.is_found()).count();
+    println!(
+        "{} mutants, {escaped} not found with {count} statements of seed {}",
+        hunts.len(),
+        args.seed
+    );
+    Ok(u8::from(escaped > 0))
+}
+
 /// Runs the statements of a file on 55.2.0, which has to fail them, and on the fork.
 fn known(args: &Args, path: &Path) -> Result<u8> {
     let text = fs::read_to_string(path)
@@ -499,14 +555,7 @@ fn known(args: &Args, path: &Path) -> Result<u8> {
     }
     ensure!(!all.is_empty(), "{} names no statement", path.display());
 
-    // In a thread for its stack.
-    let found = thread::scope(|scope| {
-        let handle = thread::Builder::new()
-            .stack_size(STACK_SIZE)
-            .spawn_scoped(scope, || known_statements(args, &all))
-            .context("cannot start a thread")?;
-        handle.join().map_err(|_| anyhow!("panicked"))?
-    })?;
+    let found = with_stack(|| known_statements(args, &all))?;
     println!(
         "{} statements, {} failed: 55.2.0 does not fail them as it did",
         all.len(),

@@ -30,6 +30,15 @@ use crate::project::Project;
 /// A cargo command in the vendored workspace.
 pub fn cargo(project: &Project) -> Result<Command> {
     let mut command = Command::new(base::cargo());
+    // What cargo says of this tool's own package must not reach the build scripts of
+    // others: some ask to be run again when it changes, and then what was built without
+    // the tool, with plain cargo, would be built again.
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&*name);
+        }
+    }
     command.env("PROTOC", protoc()?);
     command.current_dir(project.root());
     Ok(command)
