@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ::fork::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use ::fork::common::{Column, ColumnId, ColumnIdBlock, DFSchemaRef};
+use ::fork::common::{Column, ColumnId, DFSchemaRef, SourceColumnIds};
 use ::fork::error::{DataFusionError, Result as EngineResult};
 use ::fork::execution::SessionStateBuilder;
 use ::fork::logical_expr::{Expr, LogicalPlan, Projection};
@@ -365,14 +365,15 @@ fn renew_scans(plan: LogicalPlan) -> Changed {
 }
 
 fn keep_over_copies(plan: LogicalPlan) -> Changed {
-    let mut first: HashMap<String, ColumnIdBlock> = HashMap::new();
+    let mut first: HashMap<String, SourceColumnIds> = HashMap::new();
     let renumber = Renumber::of(&plan, |renumber, node| {
         if let LogicalPlan::TableScan(scan) = node
             && let Some(source) = scan.projected_schema.source_column_ids()
         {
-            let kept = *first.entry(scan.table_name.to_string()).or_insert(source);
+            let name = scan.table_name.to_string();
+            let kept = first.entry(name).or_insert_with(|| source.clone()).clone();
             if kept != source {
-                renumber.blocks.push((source, kept));
+                renumber.blocks.push((source.clone(), kept.clone()));
                 for (from, to) in source.iter().zip(kept.iter()) {
                     renumber.add(Some(from), Some(to));
                 }
@@ -490,7 +491,7 @@ fn is_renaming(expr: &Expr) -> bool {
 struct Renumber {
     ids: HashMap<ColumnId, ColumnId>,
     /// Those of whole tables
-    blocks: Vec<(ColumnIdBlock, ColumnIdBlock)>,
+    blocks: Vec<(SourceColumnIds, SourceColumnIds)>,
 }
 
 impl Renumber {
@@ -557,12 +558,15 @@ impl Renumber {
                 LogicalPlan::Unnest(node) => self.schema(&mut node.schema)?,
                 LogicalPlan::TableScan(scan) => {
                     let source = scan.projected_schema.source_column_ids();
-                    let block =
-                        self.blocks.iter().find(|(from, _)| Some(*from) == source);
+                    let block = self
+                        .blocks
+                        .iter()
+                        .find(|(from, _)| Some(from) == source.as_ref());
                     if let Some((_, to)) = block {
                         let schema = scan.projected_schema.as_ref().clone();
                         let projection = scan.projection.as_deref();
-                        let schema = schema.with_source_column_ids(*to, projection)?;
+                        let schema =
+                            schema.with_source_column_ids(to.clone(), projection)?;
                         scan.projected_schema = Arc::new(schema);
                     }
                 }
